@@ -103,7 +103,7 @@ class Bench:
     def simulated(self, name: str, *flags: str) -> float:
         """Seconds of an operation over the network of a plan."""
         command = [Path(self.arguments.build) / "perf/tally-perf", "sim", "--plan", self.file_of(name), "--bytes", str(self.size),
-                   "--order", "fifo", "--hop-us", "100", "--json", "-", *flags]
+                   "--order", "fair", "--hop-us", "100", "--json", "-", *flags]
         run = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=SIMULATION_S)
         return json.loads(run.stdout)["rows"][0]["seconds"]
 

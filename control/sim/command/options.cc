@@ -143,8 +143,11 @@ void add_rules(CLI::App& app, SimOptions& options) {
       ->check(CLI::IsMember({"ideal", "nodes"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--order", options.order, "which chunk a link takes first")
-      ->check(CLI::IsMember({"oldest", "fifo"}))
+  app.add_option(
+         "--order", options.order,
+         "which chunk a link takes first: the oldest, the first that has come, or those of each "
+         "connection in turn")
+      ->check(CLI::IsMember({"oldest", "fifo", "fair"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--forwarding", options.forwarding,

@@ -50,9 +50,14 @@ Result<plan::VertexId> machine_of(const plan::Network& network, const std::strin
       machines - 1));
 }
 
+Order order_of(const std::string& name) {
+  if (name == "fifo") return Order::kFifo;
+  return name == "fair" ? Order::kFair : Order::kOldest;
+}
+
 Result<Scenario> scenario_of(const plan::Network& network, const SimOptions& options) {
   Scenario scenario;
-  scenario.fabric = {options.order == "fifo" ? Order::kFifo : Order::kOldest,
+  scenario.fabric = {order_of(options.order),
                      options.forwarding == "store" ? Forwarding::kStore : Forwarding::kCut,
                      options.hop_us * 1e-6};
   scenario.rules = options.rules == "nodes" ? Rules::kNodes : Rules::kIdeal;

@@ -4,6 +4,12 @@
 #include <functional>
 
 namespace tally::simulator {
+namespace {
+
+// Of a key with a tag in bytes, so that tags up to 16 TiB fit.
+constexpr unsigned kArrivalBits = 20;
+
+}  // namespace
 
 Fabric::Fabric(const Passages& passages, const FabricOptions& options)
     : passages_(passages), options_(options), servers_(passages.size()) {
@@ -13,11 +19,21 @@ Fabric::Fabric(const Passages& passages, const FabricOptions& options)
   }
 }
 
-// Chunks of one age go in the order of their arrival. Arrivals may wrap around: a passage never has
-// that many chunks.
-std::uint64_t Fabric::key_of(const Message& message) {
+// Chunks of one age or tag go in the order of their arrival. Arrivals may wrap around: a passage
+// never has that many chunks.
+std::uint64_t Fabric::key_of(Server& server, const Message& message) {
   const std::uint64_t arrival = arrivals_++;
-  return options_.order == Order::kFifo ? arrival : (std::uint64_t{message.age} << 32) | arrival;
+  switch (options_.order) {
+    case Order::kFifo:
+      return arrival;
+    case Order::kOldest:
+      return (std::uint64_t{message.age} << 32) | arrival;
+    case Order::kFair:
+      break;
+  }
+  std::uint64_t& tag = server.tags[passages_.flow(message.way)];
+  tag = std::max(tag, server.clock) + message.bytes;
+  return (tag << kArrivalBits) | (arrival & ((1U << kArrivalBits) - 1));
 }
 
 void Fabric::send(const Message& message) {
@@ -39,8 +55,12 @@ void Fabric::enter(std::uint32_t number) {
   const std::uint32_t hop = chunk.next++;
   const std::uint32_t passage = passages_.of(chunk.message.way)[hop];
   Server& server = servers_[passage];
-  if (server.serves == kNone) return start(passage, number, hop);
-  server.queue.push_back({key_of(chunk.message), number, hop});
+  const std::uint64_t key = key_of(server, chunk.message);
+  if (server.serves == kNone) {
+    server.clock = key >> kArrivalBits;
+    return start(passage, number, hop);
+  }
+  server.queue.push_back({key, number, hop});
   std::push_heap(server.queue.begin(), server.queue.end(), std::greater<>());
   longest_queue_ = std::max(longest_queue_, server.queue.size());
 }
@@ -65,6 +85,7 @@ void Fabric::start_next(std::uint32_t passage) {
   std::pop_heap(server.queue.begin(), server.queue.end(), std::greater<>());
   const Waiting next = server.queue.back();
   server.queue.pop_back();
+  server.clock = next.key >> kArrivalBits;
   start(passage, next.travelling, next.hop);
 }
 
@@ -75,7 +96,7 @@ void Fabric::served(std::uint32_t passage, Receiver& receiver) {
   const std::uint32_t number = servers_[passage].serves;
   const std::uint32_t hop = servers_[passage].hop;
   Travelling& chunk = travelling_[number];
-  servers_[passage].bytes += chunk.message.bytes;
+  if (chunk.message.counts) servers_[passage].bytes += chunk.message.bytes;
   const auto way = passages_.of(chunk.message.way);
   if (--chunk.left > 0) {
     if (hop + 1 < way.size() && waits_for_all(way[hop + 1])) enter(number);

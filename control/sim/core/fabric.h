@@ -1,11 +1,14 @@
 // Moves chunks over the passages of a network, event by event. It knows the time, and nothing of
 // trees or collectives. A Receiver decides what to send next.
 //
-// A passage serves one chunk at a time, at the passage's speed. Other chunks wait there, in the
-// order of their arrival or the oldest first. Between two passages a chunk travels in one of two
-// ways. Store-and-forward: it enters the next passage when it has left the one before.
-// Cut-through: it enters when its first bytes have come, but not so early that a faster passage
-// would wait for bytes in its middle. A machine sums a chunk when all of it has come.
+// A passage serves one chunk at a time, at the passage's speed. Other chunks wait there: in the
+// order of their arrival, the oldest first, or fairly by flow. Fairly means by self-clocked fair
+// queueing (Golestani, INFOCOM '94), as connections share a NIC.
+//
+// Between two passages a chunk travels in one of two ways. Store-and-forward: it enters the next
+// passage when it has left the one before. Cut-through: it enters when its first bytes have come,
+// but not so early that a faster passage would wait for bytes in its middle. A machine sums a chunk
+// when all of it has come.
 //
 // O(log chunks waiting) for each chunk and passage. Nothing is allocated for an event, except when
 // a list has grown.
@@ -13,6 +16,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <unordered_map>
 #include <vector>
 
 #include "control/sim/core/event_queue.h"
@@ -20,7 +24,7 @@
 
 namespace tally::simulator {
 
-enum class Order : std::uint8_t { kFifo, kOldest };
+enum class Order : std::uint8_t { kFifo, kOldest, kFair };
 enum class Forwarding : std::uint8_t { kStore, kCut };
 
 struct FabricOptions {
@@ -35,6 +39,7 @@ struct Message {
   std::uint32_t age = 0;   // lower is older
   std::uint32_t what = 0;  // what and who are the receiver's
   std::uint32_t who = 0;
+  bool counts = true;  // its bytes, in Fabric::bytes()
 };
 
 class Receiver {
@@ -88,6 +93,9 @@ class Fabric {
     std::uint32_t hop = 0;         // its index in the way of that chunk
     bool sums = false;
     std::vector<Waiting> queue;  // a heap
+    // With Order::kFair, in bytes: the tag of the chunk in service, and the last tag of each flow.
+    std::uint64_t clock = 0;
+    std::unordered_map<std::uint32_t, std::uint64_t> tags;
   };
 
   // Whether a chunk enters the passage only when all of it has come.
@@ -99,7 +107,7 @@ class Fabric {
   void start_next(std::uint32_t passage);
   void served(std::uint32_t passage, Receiver& receiver);
   void deliver(std::uint32_t travelling, Receiver& receiver);
-  std::uint64_t key_of(const Message& message);
+  std::uint64_t key_of(Server& server, const Message& message);
 
   const Passages& passages_;
   FabricOptions options_;

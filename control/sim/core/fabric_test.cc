@@ -104,6 +104,23 @@ TEST(Fabric, ANicWithSeveralLinksIsAPassageOfItsOwn) {
   EXPECT_EQ(passages.way(1, 0, false), kNone);
 }
 
+TEST(Fabric, FlowsTakeTurns) {
+  const plan::Network network = star({10, 10, 10});
+  Passages passages(network);
+  EXPECT_EQ(passages.flow(passages.way(0, 1, true)), passages.way(0, 1, false));
+  Fabric fabric(passages, {Order::kFair, Forwarding::kStore, 0});
+  Recorder recorder(fabric);
+  for (std::uint32_t what = 1; what <= 4; ++what) {
+    fabric.send({passages.way(0, 1, false), 10, 0, what, 0});
+  }
+  fabric.send({passages.way(0, 2, false), 10, 0, 5, 0, false});
+  fabric.run(recorder);
+  std::vector<std::uint32_t> order;
+  for (const auto& [what, time] : recorder.came) order.push_back(what);
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{1, 2, 5, 3, 4}));
+  EXPECT_EQ(fabric.bytes()[0], 40);  // the last one does not count
+}
+
 TEST(Fabric, TimersAndPausesKeepTheOrderOfTime) {
   const plan::Network network = star({10, 10});
   Passages passages(network);

@@ -46,12 +46,13 @@ void Passages::append(std::uint32_t passage) {
 }
 
 std::uint32_t Passages::way(plan::VertexId from, plan::VertexId to, bool sums) {
+  const std::uint32_t plain = sums ? way(from, to, false) : kNone;
   const std::uint64_t key = (std::uint64_t{from} << 33) | (std::uint64_t{to} << 1) | (sums ? 1 : 0);
   const auto [entry, is_new] = found_.try_emplace(key, kNone);
   if (!is_new || !routes_.has(from, to)) return entry->second;
   const auto number = static_cast<std::uint32_t>(ways_.size());
   entry->second = number;
-  ways_.push_back({static_cast<std::uint32_t>(passages_.size()), 0});
+  ways_.push_back({static_cast<std::uint32_t>(passages_.size()), 0, sums ? plain : number});
   const std::uint32_t out = of_machine_[from] + 1;
   if (only_links_[out] == kNone) append(out);
   const auto links = static_cast<std::ptrdiff_t>(passages_.size());

@@ -28,6 +28,9 @@ class Passages {
   // Returns the number of the way from one machine to another, kNone when there is no route. With
   // `sums` the machine at its end adds the bytes up.
   std::uint32_t way(plan::VertexId from, plan::VertexId to, bool sums);
+  // Returns the way between the same machines that ends without sums. All ways between two machines
+  // are one flow, as over one connection.
+  std::uint32_t flow(std::uint32_t way) const { return ways_[way].flow; }
   std::span<const std::uint32_t> of(std::uint32_t way) const {
     return std::span(passages_).subspan(ways_[way].first, ways_[way].count);
   }
@@ -40,6 +43,7 @@ class Passages {
   struct Way {
     std::uint32_t first = 0;  // in passages_
     std::uint32_t count = 0;
+    std::uint32_t flow = 0;
   };
 
   void append(std::uint32_t passage);

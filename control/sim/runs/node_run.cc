@@ -7,9 +7,8 @@ namespace {
 
 using protocol::Group;
 
-constexpr std::uint64_t kPage = 4 << 10;  // inputs land in whole pages
-constexpr std::uint32_t kPayloads = 3;
-constexpr protocol::JobId kJob = 0;
+constexpr std::uint64_t kPage = 4 << 10;   // inputs land in whole pages
+constexpr std::uint32_t kNoteBytes = 100;  // with the headers of packets
 
 }  // namespace
 
@@ -17,6 +16,7 @@ NodeRun::NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
                  std::span<const plan::VertexId> workers, const ReadyTimes& ready,
                  const NodeOptions& options, double rate)
     : fabric_(fabric),
+      passages_(passages),
       config_(options.node),
       trees_(node_trees(set, passages, workers)),
       left_(set.bytes),
@@ -37,6 +37,12 @@ NodeRun::NodeRun(Fabric& fabric, Passages& passages, const TreeSet& set,
   for (const NodeVertex& vertex : trees_.vertices) {
     nodes_[vertex.machine].scheduler.reserve(
         kJob, vertex.height - 1, 1, vertex.child_nodes.empty() ? UINT32_MAX : pieces_.count);
+  }
+  for (const NodeVertex& vertex : trees_.vertices) {
+    const FlatTree& tree = trees_.trees[vertex.tree];
+    for (const plan::VertexId rank : vertex.ranks) {
+      ways_back_[tree.down_way[rank]] = passages.flow(tree.up_way[rank]);
+    }
   }
   for (std::size_t tree = 0; tree < set.trees.size(); ++tree) {
     if (trees_.roots[tree] != kNone) bytes_left_ += set.bytes[tree];
@@ -78,8 +84,19 @@ void NodeRun::announce() {
   for (plan::VertexId machine = 0; machine < nodes_.size(); ++machine) start_tiles(machine);
 }
 
-void NodeRun::note(const Note& note) {
-  fabric_.at(fabric_.now() + fabric_.hop_seconds(), number_of(note));
+void NodeRun::send_note(std::uint32_t way, const Note& note) {
+  fabric_.send({way, kNoteBytes, note.tile, number_of(note),
+                note.vertex * kPayloads + static_cast<std::uint32_t>(Payload::kNote), false});
+}
+
+std::uint32_t NodeRun::way_to_child(const NodeVertex& vertex, std::uint32_t index) const {
+  const plan::VertexId child = trees_.vertices[vertex.child_nodes[index]].machine;
+  return trees_.trees[vertex.tree].down_way[child];
+}
+
+std::uint32_t NodeRun::way_from_child(const NodeVertex& vertex, std::uint32_t index) const {
+  const plan::VertexId child = trees_.vertices[vertex.child_nodes[index]].machine;
+  return passages_.flow(trees_.trees[vertex.tree].up_way[child]);
 }
 
 std::uint32_t NodeRun::number_of(const Note& note) {
@@ -110,6 +127,8 @@ void NodeRun::timer(std::uint32_t number) {
       return pull(note);
     case Kind::kPlaced:
       return placed(note);
+    case Kind::kPushed:
+      return answered(note);
   }
 }
 
@@ -119,15 +138,17 @@ void NodeRun::delivered(const Message& message) {
   switch (static_cast<Payload>(message.who % kPayloads)) {
     case Payload::kInput:
       return input_came(tile, vertex);
+    case Payload::kNote:
+      return timer(message.what);
     case Payload::kToRank:
-      push_rank(tile, vertex);
-      return pushed(tile, vertex);
+      return send_note(ways_back_.at(message.way), {Kind::kPushed, tile, vertex, kNone});
     case Payload::kToNode:
       break;
   }
-  const std::uint32_t parent = trees_.vertices[vertex].parent;
+  const NodeVertex& child = trees_.vertices[vertex];
+  send_note(way_from_child(trees_.vertices[child.parent], child.index),
+            {Kind::kPushed, tile, child.parent, child.index});
   result_came(tile, vertex);
-  if (trees_.vertices[parent].is_root()) pushed(tile, parent);
 }
 
 void NodeRun::send(std::uint32_t way, std::uint32_t tile, std::uint32_t vertex, Payload payload) {
@@ -194,7 +215,9 @@ void NodeRun::start_tile(std::uint32_t number) {
   }
   if (last) scheduler.remove(kJob, vertex.height - 1, number);
   scheduler.started(kJob, vertex.height - 1);
-  for (const std::uint32_t child : vertex.child_nodes) note({Kind::kWanted, tile, child, 0});
+  for (std::uint32_t i = 0; i < vertex.child_nodes.size(); ++i) {
+    send_note(way_to_child(vertex, i), {Kind::kWanted, tile, vertex.child_nodes[i], 0});
+  }
   work(tile, number) = Work{};
   pull_group(tile, number, 0);
 }
@@ -260,10 +283,14 @@ void NodeRun::pull_group(std::uint32_t tile, std::uint32_t number, std::uint32_t
   }
   const std::uint32_t own = vertex.has_own_rank ? 1 : 0;
   for (; source < std::min(group.end, ranks); ++source) {
-    note({Kind::kPullRank, tile, number, source - own});
+    const std::uint32_t rank = source - own;
+    send_note(trees_.trees[vertex.tree].down_way[vertex.ranks[rank]],
+              {Kind::kPullRank, tile, number, rank});
   }
   if (group.end <= ranks) return;
-  for (const std::uint32_t child : here.early) note({Kind::kPullPartial, tile, number, child});
+  for (const std::uint32_t child : here.early) {
+    send_note(way_to_child(vertex, child), {Kind::kPullPartial, tile, number, child});
+  }
   here.early.clear();
 }
 
@@ -271,7 +298,8 @@ void NodeRun::ready(const Note& ready) {
   const NodeVertex& vertex = trees_.vertices[ready.vertex];
   Work& here = work(ready.tile, ready.vertex);
   if (here.group.end > vertex.rank_inputs()) {
-    note({Kind::kPullPartial, ready.tile, ready.vertex, ready.index});
+    send_note(way_to_child(vertex, ready.index),
+              {Kind::kPullPartial, ready.tile, ready.vertex, ready.index});
   } else {
     here.early.push_back(ready.index);
   }
@@ -304,127 +332,12 @@ void NodeRun::summed(std::uint32_t tile, std::uint32_t number) {
   const NodeVertex& vertex = trees_.vertices[number];
   if (!vertex.is_root()) {
     nodes_[vertex.machine].scheduler.finished(kJob, vertex.height - 1);
-    return note({Kind::kReady, tile, vertex.parent, vertex.index});
+    return send_note(way_from_child(trees_.vertices[vertex.parent], vertex.index),
+                     {Kind::kReady, tile, vertex.parent, vertex.index});
   }
   tiles_[tile].placing = static_cast<std::uint32_t>(vertex.child_nodes.size());
   hand_down(tile, number);
   start_pushing(tile, number);
-}
-
-// -- the way down
-
-std::uint64_t NodeRun::pushed_bytes(std::uint32_t tile, const NodeVertex& vertex) const {
-  return (protocol::receivers_at_once(vertex.rank_inputs()) + vertex.child_nodes.size()) *
-         std::uint64_t{tiles_[tile].bytes};
-}
-
-// A root keeps the results for its ranks back while the job's pushes fill the window.
-void NodeRun::start_pushing(std::uint32_t tile, std::uint32_t number) {
-  const NodeVertex& vertex = trees_.vertices[number];
-  Node& node = nodes_[vertex.machine];
-  Work& here = work(tile, number);
-  const std::uint64_t bytes = pushed_bytes(tile, vertex);
-  const protocol::TileClass cls = vertex.height - 1;
-  if (!node.scheduler.may_push(kJob, cls)) {
-    if (!here.kept_back) node.scheduler.keep_back(kJob, cls, bytes);
-    here.kept_back = true;
-    if (!vertex.ranks.empty()) node.kept_back.emplace_back(tile, number);
-    return;
-  }
-  if (here.kept_back) node.scheduler.let_go(kJob, cls, bytes);
-  here.kept_back = false;
-  node.scheduler.pushing(kJob, cls, bytes, nanos());
-  push_ranks(tile, number);
-}
-
-void NodeRun::push_kept_back(plan::VertexId machine) {
-  std::deque<std::pair<std::uint32_t, std::uint32_t>> tiles;
-  tiles.swap(nodes_[machine].kept_back);
-  for (const auto& [tile, vertex] : tiles) start_pushing(tile, vertex);
-}
-
-// Begins with as many ranks as get the result at once. push_rank() goes on with one at a time.
-void NodeRun::push_ranks(std::uint32_t tile, std::uint32_t number) {
-  const std::uint32_t at_once = protocol::receivers_at_once(trees_.vertices[number].rank_inputs());
-  for (std::uint32_t i = 0; i < at_once; ++i) push_rank(tile, number);
-}
-
-void NodeRun::push_rank(std::uint32_t tile, std::uint32_t number) {
-  const NodeVertex& vertex = trees_.vertices[number];
-  Work& here = work(tile, number);
-  if (here.rank_next == vertex.ranks.size()) return;
-  const plan::VertexId rank = vertex.ranks[here.rank_next++];
-  send(trees_.trees[vertex.tree].down_way[rank], tile, number, Payload::kToRank);
-}
-
-// The result goes to all child nodes of the vertex, each when it has a free down buffer.
-void NodeRun::hand_down(std::uint32_t tile, std::uint32_t number) {
-  const NodeVertex& vertex = trees_.vertices[number];
-  Work& here = work(tile, number);
-  here.rank_next = 0;
-  here.pushes = static_cast<std::uint32_t>(vertex.ranks.size() + vertex.child_nodes.size());
-  for (std::uint32_t i = 0; i < vertex.child_nodes.size(); ++i) {
-    DownPool& pool = pools_[vertex.down_buffers[i]];
-    pool.waiting.emplace_back(tile, vertex.child_nodes[i]);
-    grant(pool);
-  }
-}
-
-void NodeRun::grant(DownPool& pool) {
-  if (pool.free == 0 || pool.waiting.empty()) return;
-  const auto [tile, number] = pool.waiting.front();
-  pool.waiting.pop_front();
-  --pool.free;
-  const NodeVertex& vertex = trees_.vertices[number];
-  send(trees_.trees[vertex.tree].down_way[vertex.machine], tile, number, Payload::kToNode);
-}
-
-void NodeRun::result_came(std::uint32_t tile, std::uint32_t vertex) {
-  hand_down(tile, vertex);
-  push_ranks(tile, vertex);
-}
-
-// A rank has the result, or a child node does: at the root as soon as it has come, else when it is
-// everywhere below.
-void NodeRun::pushed(std::uint32_t tile, std::uint32_t number) {
-  if (--work(tile, number).pushes > 0) return;
-  const NodeVertex& vertex = trees_.vertices[number];
-  if (vertex.is_root()) return end_root(tile, number);
-  note({Kind::kPlaced, tile, vertex.parent, vertex.index});
-}
-
-void NodeRun::placed(const Note& note) {
-  const NodeVertex& vertex = trees_.vertices[note.vertex];
-  DownPool& pool = pools_[vertex.down_buffers[note.index]];
-  ++pool.free;
-  grant(pool);
-  if (!vertex.is_root()) return pushed(note.tile, note.vertex);
-  if (--tiles_[note.tile].placing == 0 && work(note.tile, note.vertex).pushes == 0) {
-    conclude(note.tile);
-  }
-}
-
-void NodeRun::end_root(std::uint32_t tile, std::uint32_t number) {
-  const NodeVertex& vertex = trees_.vertices[number];
-  protocol::TileScheduler& scheduler = nodes_[vertex.machine].scheduler;
-  const protocol::TileClass cls = vertex.height - 1;
-  const std::uint64_t bytes = pushed_bytes(tile, vertex);
-  if (work(tile, number).kept_back) {
-    scheduler.let_go(kJob, cls, bytes);
-  } else {
-    scheduler.pushed(kJob, cls, bytes, nanos());
-  }
-  scheduler.finished(kJob, cls);
-  pacer_.ended(kJob, vertex.tree);
-  wake_for_release();
-  if (tiles_[tile].placing == 0) conclude(tile);
-  push_kept_back(vertex.machine);
-  start_tiles(vertex.machine);
-}
-
-void NodeRun::conclude(std::uint32_t tile) {
-  bytes_left_ -= tiles_[tile].bytes;
-  free_work_[tiles_[tile].tree].push_back(tiles_[tile].first);
 }
 
 }  // namespace tally::simulator

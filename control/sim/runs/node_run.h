@@ -6,13 +6,14 @@
 // who asks whom for a tile, and when it ends.
 //
 // A node has one shard. All ranks have announced when the slowest worker has its gradient. Messages
-// between nodes take a hop's latency, and no bytes.
+// between nodes, and between nodes and ranks, are short, but wait in the queues of links.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "control/plan/model/pieces.h"
@@ -42,25 +43,29 @@ class NodeRun final : public Run {
   const plan::Pieces& pieces() const { return pieces_; }
 
  private:
-  // What a node learns by a message, after a hop's latency.
+  static constexpr protocol::JobId kJob = 0;
+  // What a node learns, by a message unless it says otherwise.
   enum class Kind : std::uint8_t {
-    kAnnounced,    // all ranks have announced
+    kAnnounced,    // all ranks have announced: after a latency for each level
     kRelease,      // roots are due: no message
     kWanted,       // the parent node requests the tile
     kReady,        // the child node `index` has the partial sum
     kPullRank,     // rank `index` is pulled
     kPullPartial,  // the partial sum of child node `index` is pulled
     kPlaced,       // all below child node `index` have the result
+    kPushed,       // the transport's answer: a receiver of the vertex has the bytes
   };
   struct Note {
     Kind kind = Kind::kAnnounced;
     std::uint32_t tile = 0;
-    std::uint32_t vertex = 0;
+    std::uint32_t vertex = 0;  // that learns it; of a pull, the vertex that pulls
     std::uint32_t index = 0;
   };
 
   // What the bytes of a Message are; Message::who has it in its lowest bits, and the vertex above.
-  enum class Payload : std::uint8_t { kInput, kToRank, kToNode };
+  // Message::what is a tile, or a note.
+  enum class Payload : std::uint8_t { kInput, kToRank, kToNode, kNote };
+  static constexpr std::uint32_t kPayloads = 4;
 
   struct Tile {
     std::uint32_t tree = 0;
@@ -93,7 +98,9 @@ class NodeRun final : public Run {
   void add_roots(const std::vector<double>& shares, double rate);
   plan::Pieces pieces_of(const TreeSet& set) const;
   void announce();
-  void note(const Note& note);
+  void send_note(std::uint32_t way, const Note& note);
+  std::uint32_t way_to_child(const NodeVertex& vertex, std::uint32_t index) const;
+  std::uint32_t way_from_child(const NodeVertex& vertex, std::uint32_t index) const;
   std::uint32_t number_of(const Note& note);
   void wake_for_release();
   void release();
@@ -117,6 +124,7 @@ class NodeRun final : public Run {
   void hand_down(std::uint32_t tile, std::uint32_t vertex);
   void grant(DownPool& pool);
   void result_came(std::uint32_t tile, std::uint32_t vertex);
+  void answered(const Note& note);
   void pushed(std::uint32_t tile, std::uint32_t vertex);
   void placed(const Note& note);
   void end_root(std::uint32_t tile, std::uint32_t vertex);
@@ -132,6 +140,7 @@ class NodeRun final : public Run {
   Nanos nanos() const { return std::llround(fabric_.now() * kSecond); }
 
   Fabric& fabric_;
+  const Passages& passages_;
   protocol::AggregatorConfig config_;
   NodeTrees trees_;
   std::vector<std::uint64_t> left_;  // by tree: bytes that the root has not cut
@@ -146,6 +155,7 @@ class NodeRun final : public Run {
   std::vector<Node> nodes_;
   std::vector<std::deque<std::uint32_t>> wanted_;  // by vertex: tiles
   std::vector<DownPool> pools_;
+  std::unordered_map<std::uint32_t, std::uint32_t> ways_back_;  // of answers, by ways to ranks
   std::vector<Tile> tiles_;
   std::vector<Work> work_;
   std::vector<std::vector<std::uint32_t>> free_work_;  // by tree: first records of ended tiles

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control/plan/packing/packed_planner.h"
+#include "control/plan/size_classes/sized_plan.h"
 #include "control/sim/runs/simulate.h"
 #include "tests/support/control/test_plans.h"
 #include "tests/support/perf/packed_trees.h"
@@ -14,11 +14,11 @@ namespace {
 constexpr std::uint64_t kNodeChunk = 256 << 10;
 
 Simulated run_nodes(const plan::Network& network, const TreeSet& set, double pace = 1,
-                    double hop_seconds = 5e-6) {
+                    double hop_seconds = 5e-6, Order order = Order::kFair) {
   Scenario scenario;
   scenario.rules = Rules::kNodes;
   scenario.nodes.pace = pace;
-  scenario.fabric = {Order::kFifo, Forwarding::kCut, hop_seconds};
+  scenario.fabric = {order, Forwarding::kCut, hop_seconds};
   const auto result = simulate(network, plan::workers_of(network), set, scenario);
   if (!result) throw std::runtime_error(result.error().message);
   return *result;
@@ -34,9 +34,9 @@ TEST(NodeRun, PacedStarsComeNearTheBound) {
       const TreeSet set = trees_of_plan(plan->domains[0], 512 * kNodeChunk, 0, 0);
       const double paced = run_nodes(plan->network, set).ratio();
       EXPECT_GE(paced, 1);
-      EXPECT_LT(paced, 1.02) << workers << " workers, " << speed;
+      EXPECT_LT(paced, 1.03) << workers << " workers, " << speed;
       if (workers == 2) continue;  // any shares are right
-      EXPECT_GT(run_nodes(plan->network, set, 0).ratio(), 1.2) << workers;
+      EXPECT_GT(run_nodes(plan->network, set, 0).ratio(), 1.15) << workers;
     }
   }
 }
@@ -51,28 +51,40 @@ TEST(NodeRun, PacedTreesComeNearTheBound) {
                                       512 * kNodeChunk, 0, 0);
     const Simulated result = run_nodes(network, set);
     EXPECT_GE(result.ratio(), 1);
-    EXPECT_LT(result.ratio(), 1.06) << helpers << " helpers, " << link << ", " << trees.size();
+    // With four helpers all links are full, and requests wait behind results.
+    EXPECT_LT(result.ratio(), helpers == 4 ? 1.15 : 1.06)
+        << helpers << " helpers, " << link << ", " << trees.size();
   }
 }
 
 TEST(NodeRun, PacedTreesOfManyRacksComeNearTheBound) {
   for (const auto& [count, link] : {std::pair(4U, 4.0), std::pair(8U, 2.0)}) {
     const plan::Network network = plan::racks(count, 8, 2, link);
-    const auto plan = plan::plan_packed(network, plan::workers_of(network), {.chunk = kNodeChunk});
+    const auto plan = plan::plan_by_size(network, plan::workers_of(network), {});
     ASSERT_TRUE(plan.ok()) << plan.error().message;
     if (plan->method != "tpp-cg") GTEST_SKIP() << "this build cannot solve linear programs";
     const TreeSet set = trees_of_plan(plan->domains[0], 512 * kNodeChunk, 0, 0);
     const Simulated result = run_nodes(network, set);
     EXPECT_GE(result.ratio(), 1);
-    EXPECT_LT(result.ratio(), 1.07) << count << " racks, " << set.trees.size() << " trees";
+    EXPECT_LT(result.ratio(), 1.05) << count << " racks, " << set.trees.size() << " trees";
   }
+}
+
+// Where all links are full both ways, child nodes wait for requests that are behind results.
+TEST(NodeRun, RequestsWaitBehindResults) {
+  const plan::Network network = plan::racks(2, 4, 4, 1);
+  const auto trees = plan::packed_trees(network, 50);
+  if (trees.empty()) GTEST_SKIP() << "this build cannot solve linear programs";
+  const plan::Plan plan = plan::plan_of(network, trees, kNodeChunk, 0);
+  const TreeSet set = trees_of_plan(plan.domains[0], 512 * kNodeChunk, 0, 0);
+  EXPECT_GT(run_nodes(network, set, 1, 5e-6, Order::kFifo).ratio(), 1.3);
 }
 
 // The plan's rate is half of what the network carries. Roots go faster while there is room.
 TEST(NodeRun, APlanThatKnowsTooLittleHardlySlowsTreesDown) {
   auto plan = plan::plan_star(plan::equal_machines(8, 4, 1e9), {});
   const TreeSet set = trees_of_plan(plan->domains[0], 512 * kNodeChunk, 0, 0);
-  EXPECT_LT(run_nodes(plan->network, set, 0.5).ratio(), 1.6);
+  EXPECT_LT(run_nodes(plan->network, set, 0.5).ratio(), 1.9);
   EXPECT_LT(run_nodes(plan->network, set, 0.1).ratio(), 3);
 }
 
@@ -84,7 +96,7 @@ TEST(NodeRun, FewBuffersBetweenNodesStarveTheLinks) {
     return run_nodes(network, trees_of_plan(plan.domains[0], 32 << 20, 0, 0), 1, 1e-4).ratio();
   };
   EXPECT_GT(with(1), 1.5);
-  EXPECT_LT(with(16), 1.2);
+  EXPECT_LT(with(64), 1.25);
   EXPECT_GT(with(1), with(2));
   EXPECT_GT(with(2), with(8));
 }
@@ -109,7 +121,7 @@ TEST(NodeRun, NothingStartsBeforeTheSlowestWorkerHasAnnounced) {
   const auto prompt = simulate(plan->network, workers, set, scenario);
   scenario.straggler_seconds = 0.1;
   const auto late = simulate(plan->network, workers, set, scenario);
-  EXPECT_NEAR(late->seconds, late->last_ready + prompt->seconds, 1e-9);
+  EXPECT_NEAR(late->seconds, late->last_ready + prompt->seconds, 1e-3);
 }
 
 TEST(NodeRun, ManyTilesOfDeepTreesEnd) {
