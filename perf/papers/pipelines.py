@@ -5,6 +5,7 @@ import statistics
 import sys
 from pathlib import Path
 
+import pipedream
 from programs import Programs
 from table import Table
 
@@ -24,6 +25,10 @@ CLUSTERS = {
     "4 x 2 GPUs, 10GbE and 25GbE": [(2, 1.0, 1.25e9)] * 2 + [(2, 1.0, 3.125e9)] * 2,
     "2 x 4 GPUs, 25GbE": [(4, 1.0, 3.125e9)] * 2,
 }
+
+
+MEASURED = ("vgg16", "resnet50", "alexnet")  # models of PipeDream's profiles
+MEASURED_ON = ("2 x 2 GPUs, 10GbE", "4 x 2 GPUs, 10GbE", "2 x 4 GPUs, 25GbE")
 
 
 def profile_of(model: str) -> dict:
@@ -61,3 +66,24 @@ def tables(programs: Programs) -> list[Table]:
                     f"with at most {MOST_BLOCKS} blocks; PCIe has {PCIE / 1e9:g} GB/s. Measured profiles give other figures.",
                     "sums: whether gradients are summed after the backward pass, or overlapped with it."]
     return [table]
+
+
+def graph_of(profiles: Path, model: str) -> Path:
+    return profiles / model / "graph.txt"
+
+
+def missing_in(profiles: Path) -> Path | None:
+    return next((file for model in MEASURED if not (file := graph_of(profiles, model)).exists()), None)
+
+
+def measured(programs: Programs, profiles: Path) -> Table:
+    table = Table("Pipe-Torch: planned pipelines by profiles that PipeDream's authors measured",
+                  "How many times as long data parallelism takes for a microbatch in the steady state.",
+                  ["cluster", "sums", *MEASURED])
+    found = {model: pipedream.profile_of(graph_of(profiles, model)) for model in MEASURED}
+    for name in MEASURED_ON:
+        for sums, options in (("after", []), ("overlapped", ["--overlap"])):
+            table.rows.append([name, sums, *(gain(programs, one, CLUSTERS[name], *options) for one in found.values())])
+    table.notes += [f"PCIe has {PCIE / 1e9:g} GB/s, and models at most {MOST_BLOCKS} blocks.",
+                    "A microbatch is what PipeDream's authors profiled."]
+    return table

@@ -4,6 +4,7 @@ usage: tables_test.py TALLYCTL TALLY_PERF
 """
 
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import byteps  # noqa: E402
 import forests  # noqa: E402
 import groups  # noqa: E402
 import overlays  # noqa: E402
+import pipedream  # noqa: E402
 import pipelines  # noqa: E402
 from programs import Programs  # noqa: E402
 from table import Table  # noqa: E402
@@ -121,6 +123,25 @@ class Trainings(WithPrograms):
         table, = groups.tables(self.programs)
         self.assertGreaterEqual(min(table.column("gain")), 1 - 1e-9)
         self.assertEqual(table.rows[0][3], "0%")
+
+    def test_a_block_of_a_profile_ends_where_one_tensor_crosses(self):
+        layers = [("node1 -- Input -- forward_compute_time=9.000, backward_compute_time=0.000, ", "77", "0"),
+                  ("node3 -- Conv2d(3, 64, bias=True) -- forward_compute_time=2.000, backward_compute_time=4.000, ", "50", "7"),
+                  ("node2 -- ReLU(inplace) -- forward_compute_time=1.000, backward_compute_time=3.000, ", "40", "0"),
+                  ("node4 -- Add(inplace) -- forward_compute_time=0.500, backward_compute_time=0.500, ", "30", "0"),
+                  ("node5 -- Linear(in_features=9, out_features=2) -- forward_compute_time=1.000, backward_compute_time=1.000, ", "2", "8")]
+        edges = "node1 -- node3", "node3 -- node2", "node3 -- node4", "node2 -- node4", "node4 -- node5"
+        text = [f"{head}activation_size={output}.000, parameter_size={weights}.000" for head, output, weights in layers]
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "graph.txt")
+            file.write_text("\n".join([*reversed(text), *("\t" + edge for edge in edges)]), encoding="utf-8")
+            blocks = pipedream.profile_of(file)["blocks"]
+        # The input takes no time. Two tensors cross between the branches and their sum.
+        self.assertEqual([block["name"] for block in blocks], ["0-Input", "1-ReLU", "2-Linear"])
+        self.assertEqual([block["forward"] for block in blocks], [[0.002], [0.0015], [0.001]])
+        self.assertEqual([block["output"] for block in blocks], [50, 30, 2])
+        self.assertEqual([block["kept"] for block in blocks], [0, 50, 30])
+        self.assertEqual([block["weights"] for block in blocks], [7, 0, 8])
 
     def test_pipelines_are_never_slower_than_data_parallelism(self):
         table, = pipelines.tables(self.programs)
