@@ -26,7 +26,7 @@ TEST_F(CompareCommand, ShowsTimesBottlenecksAndPlaces) {
                         "binds\nsecond: " +
                         second + ", plan \"star\", epoch 1: 1.2 ns per byte (833.3 MB/s); "));
   EXPECT_THAT(answered.out, HasSubstr("bytes  first, ms  second, ms  second / first\n"));
-  EXPECT_THAT(answered.out, HasSubstr("\n   1G       1432        1290           0.900\n"));
+  EXPECT_THAT(answered.out, HasSubstr("\n   1G       1432        1289           0.900\n"));
   // The switches of the two have different numbers, so their names differ.
   EXPECT_THAT(answered.out, HasSubstr("-1.3333  1.3333       -  100.0%       -  w0 -> switch 3\n"));
 }

@@ -21,7 +21,7 @@ TEST_F(ExplainCommand, NamesWhatLimitsStarsAndWhatHelps) {
   ASSERT_EQ(answered.status, 0) << answered.err;
   EXPECT_EQ(answered.out,
             "plan \"star\", domain \"all\": 8 workers, 0 helpers, 1 switch\n"
-            "268435456 bytes: 473 ms; 1.75 ns per byte (571.4 MB/s)\n"
+            "268435456 bytes: 470 ms; 1.75 ns per byte (571.4 MB/s)\n"
             "\n"
             "bottleneck: links of machines, 16 of 16 full; w0 -> switch 8 carries 1.75 bytes for "
             "each byte of an operation, at 1 GB/s\n"

@@ -70,7 +70,7 @@ TEST_F(PlanCommand, WhatMakeWritesCheckAccepts) {
             "c -> switch 4  12.5 GB/s      1.2000  100.0%\n"
             "switch 4 -> c  12.5 GB/s      1.2000  100.0%\n"
             "tau 0.096 ns per byte (10.42 GB/s); h -> switch 4 binds\n"
-            "1073741824 bytes: 103.2 ms\n"
+            "1073741824 bytes: 103.1 ms\n"
             "lower bound 0.096 ns per byte, says the plan: at most 0.00% from the best\n");
 }
 

@@ -69,6 +69,19 @@ double FillTime::stage(VertexId parent, std::span<const VertexId> children, bool
   return slowest;
 }
 
+// The time of the slowest link under an edge of the tree in one direction, in seconds per byte.
+double slowest_edge(Routes& routes, const Parents& parents, bool up) {
+  double slowest = 0;
+  for (VertexId child = 0; child < parents.size(); ++child) {
+    if (parents[child] < 0) continue;
+    const auto parent = static_cast<VertexId>(parents[child]);
+    routes.walk(up ? child : parent, up ? parent : child, [&](std::uint32_t link) {
+      slowest = std::max(slowest, 1 / routes.network().links[link].capacity);
+    });
+  }
+  return slowest;
+}
+
 std::uint32_t depth_of(const Parents& parents) {
   const auto shape = Shape::of(parents, "");
   return shape ? shape->depth() : 0;
@@ -84,18 +97,23 @@ ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const 
   ClassLoad load;
   const Passages passages(routes);
   FillTime fill(passages);
+  std::vector<double> seconds_alone;
   std::vector<double> bytes(passages.size());
   for (std::size_t i = 0; i < trees.size(); ++i) {
-    double alone = 0, hops = 0;
+    double alone = 0, slowest = 0, hops = 0;
     const auto add = [&](const Parents& parents, bool up) {
       passages.add(parents, up, shares[i], bytes);
       alone += fill.alone(parents, up);
+      slowest = std::max(slowest, slowest_edge(routes, parents, up));
       hops += depth_of(parents);
     };
     if (ways.up) add(trees[i].up, true);
     if (ways.down) add(trees[i].way_down(), false);
-    load.fill_hops = std::max(load.fill_hops, hops - 1);
-    load.fill_seconds = std::max(load.fill_seconds, alone);
+    if ((hops - 1) * slowest > load.fill_hops * load.edge_seconds) {
+      load.fill_hops = hops - 1;
+      load.edge_seconds = slowest;
+    }
+    seconds_alone.push_back(alone);
   }
   for (std::size_t i = 0; i < passages.size(); ++i) {
     const auto& [passage, from, to, capacity] = passages.at(i);
@@ -104,7 +122,11 @@ ClassLoad evaluate(Routes& routes, std::span<const Tree> trees, std::span<const 
     load.tau = load.loads[i].seconds();
     load.binds = i;
   }
-  load.fill_seconds = std::max(load.fill_seconds - load.tau, 0.0);
+  for (std::size_t i = 0; i < trees.size(); ++i) {
+    const double seconds = std::max(seconds_alone[i] - load.tau, 0.0);
+    load.fill_seconds = std::max(load.fill_seconds, seconds);
+    load.small_fill_seconds = std::max(load.small_fill_seconds, seconds * shares[i]);
+  }
   return load;
 }
 
@@ -162,7 +184,8 @@ std::vector<std::size_t> distinct_loads(const ClassLoad& load, const Network& ne
 }
 
 double predicted_seconds(const ClassLoad& load, double bytes, double chunk, double hop) {
-  return load.tau * bytes + load.fill_seconds * std::min(chunk, bytes) + load.fill_hops * hop;
+  const double fill = std::min(chunk, bytes) * load.edge_seconds + hop;
+  return load.tau * bytes + load.fill_hops * fill;
 }
 
 const SizeClass& size_class_of(const Domain& domain, std::uint64_t bytes) {

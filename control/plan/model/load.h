@@ -31,11 +31,18 @@ struct ClassLoad {
   double tau = 0;           // seconds per byte of an operation: the largest of all loads
   // Index of that load, the first of several equal ones. No load binds when tau is 0.
   std::size_t binds = 0;
-  // The time to fill the pipeline. fill_hops: the hops of the highest tree's ways up and down
-  // together, less one. fill_seconds: per byte of a chunk that goes up and down alone over
-  // the tree where this takes longest, less tau, because the chunk is a part of the operation.
+  // The time to fill the pipeline follows from the tree that takes longest to fill. fill_hops: the
+  // hops of its ways up and down together, less one. edge_seconds: the time of a byte over the
+  // tree's slowest link.
   double fill_hops = 0;
+  double edge_seconds = 0;
+  // The same when the chunks of all children of a vertex pass its link one after the other, as
+  // where links serve the oldest chunk first. fill_seconds: per byte of a chunk that goes up and
+  // down alone over the tree where this takes longest, less tau, and at least 0.
+  // small_fill_seconds: per byte of an operation whose parts are less than a chunk. Tiles of nodes
+  // are smaller than chunks, so predicted_seconds() does not count this.
   double fill_seconds = 0;
+  double small_fill_seconds = 0;
 };
 
 // Returns the loads when the trees carry these shares of each operation. The load of sums counts

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <set>
 
-#include "control/plan/model/load.h"
-
 namespace tally::plan {
 namespace {
 
@@ -17,34 +15,54 @@ struct Line {
   double per_byte = 0;
 };
 
-Line line_of(const SizeTime& packing, const FillModel& model, bool up_to_chunk) {
-  const double fill = packing.fill_seconds;
+// Around `bytes`, which is not the size at which the time bends.
+Line line_of(const PackingTime& packing, const FillModel& model, double bytes) {
   const double latency = packing.fill_hops * model.hop_seconds;
-  if (up_to_chunk) return {latency, packing.tau + fill};
-  return {latency + fill * static_cast<double>(model.chunk), packing.tau};
+  const double fill = packing.fill_seconds * static_cast<double>(model.chunk);
+  if (packing.small_fill_seconds * bytes < fill) {
+    return {latency, packing.tau + packing.small_fill_seconds};
+  }
+  return {latency + fill, packing.tau};
 }
 
-// The last sizes of ranges in which no two packings change places.
-std::set<std::uint64_t> bends(std::span<const SizeTime> packings, const FillModel& model) {
-  std::set<std::uint64_t> sizes = {model.chunk};
-  const auto chunk = static_cast<double>(model.chunk);
-  for (std::size_t a = 0; a < packings.size(); ++a) {
-    if (packings[a].smallest > 1) sizes.insert(packings[a].smallest - 1);
-    if (packings[a].largest != UINT64_MAX) sizes.insert(packings[a].largest);
-    for (std::size_t b = 0; b < a; ++b) {
-      for (const bool up_to_chunk : {true, false}) {
-        const Line one = line_of(packings[a], model, up_to_chunk);
-        const Line other = line_of(packings[b], model, up_to_chunk);
-        const double size = (other.at_zero - one.at_zero) / (one.per_byte - other.per_byte);
-        const bool is_here = up_to_chunk ? size >= 1 && size < chunk : size > chunk;
-        if (is_here && size < kLargest) sizes.insert(static_cast<std::uint64_t>(size));
-      }
-    }
+// The last sizes of ranges in which no packing begins, ends or bends.
+std::set<std::uint64_t> corners(std::span<const PackingTime> packings, const FillModel& model) {
+  std::set<std::uint64_t> sizes = {static_cast<std::uint64_t>(kLargest)};
+  for (const PackingTime& one : packings) {
+    const double fill = one.fill_seconds * static_cast<double>(model.chunk);
+    const double bend = one.small_fill_seconds > 0 ? fill / one.small_fill_seconds : 0;
+    if (bend >= 1 && bend < kLargest) sizes.insert(static_cast<std::uint64_t>(bend));
+    if (one.smallest > 1) sizes.insert(one.smallest - 1);
+    if (one.largest != UINT64_MAX) sizes.insert(one.largest);
   }
   return sizes;
 }
 
-std::size_t fastest_at(std::span<const SizeTime> packings, double bytes, const FillModel& model) {
+// The last sizes of ranges in which no two packings change places.
+std::set<std::uint64_t> bends(std::span<const PackingTime> packings, const FillModel& model) {
+  std::set<std::uint64_t> sizes;
+  double before = 0;
+  for (const std::uint64_t corner : corners(packings, model)) {
+    const auto last = static_cast<double>(corner);
+    sizes.insert(corner);
+    for (std::size_t a = 0; a < packings.size(); ++a) {
+      const Line one = line_of(packings[a], model, (before + last) / 2);
+      for (std::size_t b = 0; b < a; ++b) {
+        const Line other = line_of(packings[b], model, (before + last) / 2);
+        const double size = (other.at_zero - one.at_zero) / (one.per_byte - other.per_byte);
+        if (size >= 1 && size > before && size < last) {
+          sizes.insert(static_cast<std::uint64_t>(size));
+        }
+      }
+    }
+    before = last;
+  }
+  sizes.erase(static_cast<std::uint64_t>(kLargest));
+  return sizes;
+}
+
+std::size_t fastest_at(std::span<const PackingTime> packings, double bytes,
+                       const FillModel& model) {
   constexpr double kSame = 1 - 1e-9;  // rounding must not prefer a packing
   std::size_t best = packings.size();
   double least = 0;
@@ -61,15 +79,13 @@ std::size_t fastest_at(std::span<const SizeTime> packings, double bytes, const F
 
 }  // namespace
 
-double seconds_of(const SizeTime& packing, double bytes, const FillModel& model) {
-  ClassLoad load;
-  load.tau = packing.tau;
-  load.fill_hops = packing.fill_hops;
-  load.fill_seconds = packing.fill_seconds;
-  return predicted_seconds(load, bytes, static_cast<double>(model.chunk), model.hop_seconds);
+double seconds_of(const PackingTime& packing, double bytes, const FillModel& model) {
+  const Line line = line_of(packing, model, bytes);
+  return line.at_zero + line.per_byte * bytes;
 }
 
-std::vector<SizeRange> fastest_by_size(std::span<const SizeTime> packings, const FillModel& model) {
+std::vector<SizeRange> fastest_by_size(std::span<const PackingTime> packings,
+                                       const FillModel& model) {
   std::vector<SizeRange> ranges;
   const auto add = [&](std::optional<std::uint64_t> max_bytes, std::size_t packing) {
     if (!ranges.empty() && ranges.back().packing == packing) {

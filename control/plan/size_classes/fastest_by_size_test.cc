@@ -7,12 +7,12 @@
 namespace tally::plan {
 namespace {
 
-constexpr SizeTime kStars{4e-9, 1, 1e-9, 0};
-constexpr SizeTime kTrees{1.5e-9, 7, 7e-9, 0};
+constexpr PackingTime kStars{4e-9, 1, 1e-9, 1e-9};
+constexpr PackingTime kTrees{1.5e-9, 7, 7e-9, 7e-9};
 
 // 2.5e-9 s per byte pay for 6 hops more, and 6e-9 s per byte of a chunk.
 TEST(FastestBySize, BreaksEvenWhereLessTimePerBytePaysForALongerFill) {
-  const SizeTime packings[] = {kStars, kTrees};
+  const PackingTime packings[] = {kStars, kTrees};
   const auto ranges = fastest_by_size(packings, {262144, 5e-6});
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[0].packing, 0U);
@@ -24,14 +24,14 @@ TEST(FastestBySize, BreaksEvenWhereLessTimePerBytePaysForALongerFill) {
 // Below a chunk the whole operation fills the pipeline: (4e-9 + 1e-12) M + 5e-6 on one side, and
 // (1.5e-9 + 7e-12) M + 35e-6 on the other.
 TEST(FastestBySize, BreaksEvenBelowAChunkToo) {
-  const SizeTime packings[] = {{4e-9, 1, 1e-12, 0}, {1.5e-9, 7, 7e-12, 0}};
+  const PackingTime packings[] = {{4e-9, 1, 1e-12, 1e-12}, {1.5e-9, 7, 7e-12, 7e-12}};
   const auto ranges = fastest_by_size(packings, {262144, 5e-6});
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[0].max_bytes, 12028U);  // 30e-6 / 2.494e-9
 }
 
 TEST(FastestBySize, AHigherLatencyPutsTheBreakEvenHigher) {
-  const SizeTime packings[] = {kStars, kTrees};
+  const PackingTime packings[] = {kStars, kTrees};
   std::uint64_t before = 0;
   for (const double hop : {0.0, 1e-6, 1e-5, 1e-4}) {
     const auto ranges = fastest_by_size(packings, {65536, hop});
@@ -42,28 +42,28 @@ TEST(FastestBySize, AHigherLatencyPutsTheBreakEvenHigher) {
 }
 
 TEST(FastestBySize, APackingThatIsNeverFastestHasNoRange) {
-  const SizeTime packings[] = {kStars, {4e-9, 3, 1e-9, 0}, kTrees};
+  const PackingTime packings[] = {kStars, {4e-9, 3, 1e-9, 1e-9}, kTrees};
   const auto ranges = fastest_by_size(packings, {});
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[1].packing, 2U);
-  const SizeTime alike[] = {kTrees, kTrees};
+  const PackingTime alike[] = {kTrees, kTrees};
   EXPECT_EQ(fastest_by_size(alike, {}).size(), 1U);
   EXPECT_EQ(fastest_by_size(alike, {}).front().packing, 0U) << "the first of equal ones";
 }
 
 TEST(FastestBySize, APackingStartsAtItsSmallestOperation) {
-  SizeTime trees = kTrees;
+  PackingTime trees = kTrees;
   trees.smallest = 1'000'000;
-  const SizeTime packings[] = {kStars, trees};
+  const PackingTime packings[] = {kStars, trees};
   const auto ranges = fastest_by_size(packings, {262144, 5e-6});
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[0].max_bytes, 999'999U);
 }
 
 TEST(FastestBySize, APackingEndsAtItsLargestOperation) {
-  SizeTime stars = kStars;
+  PackingTime stars = kStars;
   stars.largest = 1000;
-  const SizeTime packings[] = {stars, kTrees};
+  const PackingTime packings[] = {stars, kTrees};
   const auto ranges = fastest_by_size(packings, {262144, 5e-6});
   ASSERT_EQ(ranges.size(), 2U);
   EXPECT_EQ(ranges[0].max_bytes, 1000U);
@@ -75,10 +75,12 @@ TEST(FastestBySize, NoPackingIsFasterForAnySize) {
     return std::uniform_real_distribution<double>(from, to)(random);
   };
   for (int round = 0; round < 2000; ++round) {
-    std::vector<SizeTime> packings;
+    std::vector<PackingTime> packings;
     const std::size_t count = 1 + random() % 5;
     for (std::size_t i = 0; i < count; ++i) {
-      packings.push_back({number(0, 1e-8), static_cast<double>(random() % 8), number(0, 1e-8),
+      const double fill = number(0, 1e-8);
+      packings.push_back({number(0, 1e-8), static_cast<double>(random() % 8), fill,
+                          fill * number(0.01, 1),
                           i == 0 || random() % 2 == 0 ? 0 : random() % (1 << 22),
                           i == 0 || random() % 2 == 0 ? UINT64_MAX : 1 + random() % (1 << 24)});
     }
@@ -94,7 +96,7 @@ TEST(FastestBySize, NoPackingIsFasterForAnySize) {
         const double seconds = seconds_of(packings[range.packing], size, model);
         EXPECT_LE(packings[range.packing].smallest, bytes);
         EXPECT_GE(packings[range.packing].largest, bytes);
-        for (const SizeTime& other : packings) {
+        for (const PackingTime& other : packings) {
           if (other.smallest > bytes || other.largest < bytes) continue;
           EXPECT_LE(seconds, seconds_of(other, size, model) * (1 + 1e-6)) << bytes;
         }

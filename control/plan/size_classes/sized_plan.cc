@@ -13,9 +13,9 @@ namespace {
 constexpr std::uint32_t kTwoLevels = 2;
 // Of two levels, for operations that are too small for many parts.
 constexpr std::size_t kFewTrees = 16;
-// The trees of the best plans may be many, and slow to fill, such as stars at all workers. So many
-// trees are 1 to 2% slower in networks of up to 80 machines, and fill sooner.
-constexpr std::size_t kSomeTrees = 48;
+// The trees of the best plans may be many, and slow to fill, such as stars at all workers. At most
+// so many trees take 1 to 2% more per byte in networks of up to 80 machines, and fill sooner.
+constexpr std::size_t kMediumTrees = 48;
 
 std::uint32_t levels_in(const SizeClass& packing) {
   std::uint32_t levels = 0;
@@ -59,20 +59,21 @@ class SizePlanner {
     return plan_packed(network_, workers_, packing);
   }
 
-  // Adds stars, few trees of two levels, and some trees. Where there are none, as where no machine
-  // reaches all workers, other trees serve all sizes.
+  // Adds stars, few trees of two levels, and a medium number of trees. Where there are none, as
+  // where no machine reaches all workers, other trees serve all sizes.
   void add_flatter(const Plan& packed) {
     const std::size_t trees = packing_of(packed).trees.size();
-    const std::size_t most = (options_.all_trees - trees) / 3;
+    const bool has_medium = trees > kMediumTrees && network_.machines() <= kFewMachines;
+    const std::size_t most = (options_.all_trees - trees) / (has_medium ? 3 : 2);
     if (most == 0) return;
     if (auto stars = pack(1, most)) plans_.push_back(std::move(stars).value());
     if (levels_in(packing_of(packed)) <= kTwoLevels && trees <= kFewTrees) return;
     if (auto few = pack(kTwoLevels, std::min(most, kFewTrees))) {
       plans_.push_back(std::move(few).value());
     }
-    if (trees <= kSomeTrees || network_.machines() > kFewMachines) return;
-    if (auto some = pack(options_.packing.max_height, std::min(most, kSomeTrees))) {
-      plans_.push_back(std::move(some).value());
+    if (!has_medium) return;
+    if (auto medium = pack(options_.packing.max_height, std::min(most, kMediumTrees))) {
+      plans_.push_back(std::move(medium).value());
     }
   }
 
@@ -80,15 +81,15 @@ class SizePlanner {
     Routes routes(network_);
     const SizeClass& packing = packing_of(plan);
     const ClassLoad load = evaluate(routes, packing);
-    SizeCandidate one{
-        levels_in(packing), packing.trees.size(), {load.tau, load.fill_hops, load.fill_seconds, 0}};
+    SizeCandidate one{levels_in(packing),
+                      packing.trees.size(),
+                      {load.tau, load.fill_hops, load.fill_seconds, load.small_fill_seconds}};
     if (one.levels > 1) one.time.smallest = one.trees * options_.least_part;
     return one;
   }
 
   // Few trees of two levels are for operations that are too small for the next packing. The model
-  // would prefer them to larger sizes, because nodes cut smaller tiles than chunks
-  // (docs/simulator.md).
+  // would choose them for larger ones too: it counts chunks, and nodes cut smaller tiles.
   static void limit_few(std::vector<SizeCandidate>& candidates) {
     for (std::size_t i = 0; i + 1 < candidates.size(); ++i) {
       const std::uint64_t next = candidates[i + 1].time.smallest;
@@ -98,7 +99,7 @@ class SizePlanner {
   }
 
   Result<Plan> join(SizeReport& report) {
-    std::vector<SizeTime> times;
+    std::vector<PackingTime> times;
     for (const Plan& plan : plans_) report.candidates.push_back(candidate_of(plan));
     report.candidates.front().time.smallest = 0;
     limit_few(report.candidates);

@@ -29,7 +29,7 @@ struct SizeOptions {
 struct SizeCandidate {
   std::uint32_t levels = 0;  // of its highest tree
   std::size_t trees = 0;
-  SizeTime time;
+  PackingTime time;
 };
 
 struct SizeReport {
@@ -37,11 +37,12 @@ struct SizeReport {
   std::vector<SizeRange> ranges;          // of the size classes; `packing` is a candidate
 };
 
-// Compares the best stars, the best few trees of two levels, some trees, and the best trees of
-// max_height levels, each as plan_packed() makes them. Few trees (at most 16) are for operations
-// that are too small for least_part bytes at many trees. Some trees (at most 48) fill sooner; they
-// are compared for up to kFewMachines. Every class of the result is divided. A packing that is
-// the fastest for no size has no class, so a network of full bisection has one class of stars.
+// Compares the best stars, the best few trees of two levels, a medium number of trees, and the best
+// trees of max_height levels, each as plan_packed() makes them. Few trees (at most 16) are for
+// operations that are too small for least_part bytes at many trees. Some trees (at most 48) fill
+// sooner; they are compared for up to kFewMachines. Every class of the result is divided. A packing
+// that is the fastest for no size has no class, so a network of full bisection has one class of
+// stars.
 //
 // The result has passed validate(). Its certificate is that of the last class, and its lower bound
 // the best of those of the packings. The same arguments give the same plan. `report` may be null.

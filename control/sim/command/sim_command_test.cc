@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "control/plan/json/plan_json.h"
@@ -122,6 +123,18 @@ TEST(SimCommand, HasARowForEachWorkAndSize) {
   const std::string table = render(report);
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 2 * (1 + baselines().size()));
   EXPECT_NE(table.find("helper 3"), std::string::npos);
+}
+
+TEST(SimCommand, EachOrderGivesOtherTimes) {
+  std::set<double> times;
+  for (const char* order : {"oldest", "fifo", "fair"}) {
+    SimOptions options;
+    options.bytes = {4 << 20};
+    options.chunk = 64 << 10;
+    options.order = order;
+    times.insert(report_of(options)["rows"][0]["seconds"].get<double>());
+  }
+  EXPECT_EQ(times.size(), 3U);
 }
 
 TEST(SimCommand, ErrorsNameTheFlagAndTheRemedy) {

@@ -6,7 +6,8 @@
 namespace tally::simulator {
 namespace {
 
-// Of a key with a tag in bytes, so that tags up to 16 TiB fit.
+// A key with a tag has the order of arrival in its low bits. The 44 bits above hold tags of up to
+// 16 TiB.
 constexpr unsigned kArrivalBits = 20;
 
 }  // namespace
@@ -20,7 +21,8 @@ Fabric::Fabric(const Passages& passages, const FabricOptions& options)
 }
 
 // Chunks of one age or tag go in the order of their arrival. Arrivals may wrap around: a passage
-// never has that many chunks.
+// never has that many chunks. The tags of a flow rise, so with tags arrivals decide only between
+// flows.
 std::uint64_t Fabric::key_of(Server& server, const Message& message) {
   const std::uint64_t arrival = arrivals_++;
   switch (options_.order) {

@@ -2,8 +2,9 @@
 // trees or collectives. A Receiver decides what to send next.
 //
 // A passage serves one chunk at a time, at the passage's speed. Other chunks wait there: in the
-// order of their arrival, the oldest first, or fairly by flow. Fairly means by self-clocked fair
-// queueing (Golestani, INFOCOM '94), as connections share a NIC.
+// order of their arrival, the oldest first, or fairly. Fairly means that each flow gets the same
+// share of the bytes, by self-clocked fair queueing (Golestani, INFOCOM '94). A flow is what goes
+// from one machine to another, as over one connection.
 //
 // Between two passages a chunk travels in one of two ways. Store-and-forward: it enters the next
 // passage when it has left the one before. Cut-through: it enters when its first bytes have come,
@@ -11,7 +12,7 @@
 // when all of it has come.
 //
 // O(log chunks waiting) for each chunk and passage. Nothing is allocated for an event, except when
-// a list has grown.
+// a list has grown, and for each flow that is new to a fair passage.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ struct Message {
   std::uint32_t age = 0;   // lower is older
   std::uint32_t what = 0;  // what and who are the receiver's
   std::uint32_t who = 0;
-  bool counts = true;  // its bytes, in Fabric::bytes()
+  bool counts = true;  // whether Fabric::bytes() counts its bytes
 };
 
 class Receiver {
@@ -63,9 +64,9 @@ class Fabric {
   // Runs until nothing is left to do, or until the next event is after `until`.
   void run(Receiver& receiver, double until = std::numeric_limits<double>::infinity());
 
-  // Returns the bytes that have passed, by passage.
+  // Returns the bytes of messages that count and have passed, by passage.
   std::vector<double> bytes() const;
-  // Returns the largest number of chunks that have waited at one passage.
+  // Returns the largest number of messages that have waited at one passage.
   std::size_t longest_queue() const { return longest_queue_; }
   std::uint64_t events() const { return events_taken_; }
 

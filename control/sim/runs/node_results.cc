@@ -89,8 +89,7 @@ void NodeRun::pushed(std::uint32_t tile, std::uint32_t number) {
   if (--work(tile, number).pushes > 0) return;
   const NodeVertex& vertex = trees_.vertices[number];
   if (vertex.is_root()) return end_root(tile, number);
-  send_note(way_from_child(trees_.vertices[vertex.parent], vertex.index),
-            {Kind::kPlaced, tile, vertex.parent, vertex.index});
+  send_note(way_to_parent(vertex), {Kind::kPlaced, tile, vertex.parent, vertex.index});
 }
 
 void NodeRun::placed(const Note& note) {

@@ -94,9 +94,8 @@ std::uint32_t NodeRun::way_to_child(const NodeVertex& vertex, std::uint32_t inde
   return trees_.trees[vertex.tree].down_way[child];
 }
 
-std::uint32_t NodeRun::way_from_child(const NodeVertex& vertex, std::uint32_t index) const {
-  const plan::VertexId child = trees_.vertices[vertex.child_nodes[index]].machine;
-  return passages_.flow(trees_.trees[vertex.tree].up_way[child]);
+std::uint32_t NodeRun::way_to_parent(const NodeVertex& vertex) const {
+  return passages_.flow(trees_.trees[vertex.tree].up_way[vertex.machine]);
 }
 
 std::uint32_t NodeRun::number_of(const Note& note) {
@@ -146,8 +145,7 @@ void NodeRun::delivered(const Message& message) {
       break;
   }
   const NodeVertex& child = trees_.vertices[vertex];
-  send_note(way_from_child(trees_.vertices[child.parent], child.index),
-            {Kind::kPushed, tile, child.parent, child.index});
+  send_note(way_to_parent(child), {Kind::kPushed, tile, child.parent, child.index});
   result_came(tile, vertex);
 }
 
@@ -332,8 +330,7 @@ void NodeRun::summed(std::uint32_t tile, std::uint32_t number) {
   const NodeVertex& vertex = trees_.vertices[number];
   if (!vertex.is_root()) {
     nodes_[vertex.machine].scheduler.finished(kJob, vertex.height - 1);
-    return send_note(way_from_child(trees_.vertices[vertex.parent], vertex.index),
-                     {Kind::kReady, tile, vertex.parent, vertex.index});
+    return send_note(way_to_parent(vertex), {Kind::kReady, tile, vertex.parent, vertex.index});
   }
   tiles_[tile].placing = static_cast<std::uint32_t>(vertex.child_nodes.size());
   hand_down(tile, number);

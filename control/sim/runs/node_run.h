@@ -100,7 +100,7 @@ class NodeRun final : public Run {
   void announce();
   void send_note(std::uint32_t way, const Note& note);
   std::uint32_t way_to_child(const NodeVertex& vertex, std::uint32_t index) const;
-  std::uint32_t way_from_child(const NodeVertex& vertex, std::uint32_t index) const;
+  std::uint32_t way_to_parent(const NodeVertex& vertex) const;
   std::uint32_t number_of(const Note& note);
   void wake_for_release();
   void release();

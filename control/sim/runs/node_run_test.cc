@@ -81,7 +81,7 @@ TEST(NodeRun, RequestsWaitBehindResults) {
 }
 
 // The plan's rate is half of what the network carries. Roots go faster while there is room.
-TEST(NodeRun, APlanThatKnowsTooLittleHardlySlowsTreesDown) {
+TEST(NodeRun, RootsGoFasterThanAPlanThatKnowsTooLittle) {
   auto plan = plan::plan_star(plan::equal_machines(8, 4, 1e9), {});
   const TreeSet set = trees_of_plan(plan->domains[0], 512 * kNodeChunk, 0, 0);
   EXPECT_LT(run_nodes(plan->network, set, 0.5).ratio(), 1.9);
@@ -96,7 +96,7 @@ TEST(NodeRun, FewBuffersBetweenNodesStarveTheLinks) {
     return run_nodes(network, trees_of_plan(plan.domains[0], 32 << 20, 0, 0), 1, 1e-4).ratio();
   };
   EXPECT_GT(with(1), 1.5);
-  EXPECT_LT(with(64), 1.25);
+  EXPECT_LT(with(64), 1.25);  // as many as nodes have; a request is on its way for 0.1 ms
   EXPECT_GT(with(1), with(2));
   EXPECT_GT(with(2), with(8));
 }
@@ -121,7 +121,8 @@ TEST(NodeRun, NothingStartsBeforeTheSlowestWorkerHasAnnounced) {
   const auto prompt = simulate(plan->network, workers, set, scenario);
   scenario.straggler_seconds = 0.1;
   const auto late = simulate(plan->network, workers, set, scenario);
-  EXPECT_NEAR(late->seconds, late->last_ready + prompt->seconds, 1e-3);
+  EXPECT_NEAR(late->seconds, late->last_ready + prompt->seconds, 1e-3)
+      << "roots count nanoseconds, so tiles may change places";
 }
 
 TEST(NodeRun, ManyTilesOfDeepTreesEnd) {

@@ -59,8 +59,7 @@ TEST(Simulate, OldestFirstIsNearTheBoundOnPackedTrees) {
   }
 }
 
-// With several levels, messages of a tile are due at different times (DueTimes). By the age of the
-// tile alone the ratio is 1.08 and 1.19.
+// With several levels, messages of a tile are due at different times (DueTimes).
 TEST(Simulate, LargeRacksAreNearTheBoundWithFewChunks) {
   for (const auto& [count, link] : {std::pair(4u, 4.0), std::pair(8u, 2.0)}) {
     const Network network = plan::racks(count, 8, 2, link);

@@ -8,9 +8,9 @@
 namespace tally::protocol {
 namespace {
 
-// Chosen in simulations in which messages took no time. On a network twice as fast as the plan
-// says, an operation took 0.56 to 0.86 of the time that the plan predicts, and 0.75 to 0.94 where
-// messages wait in queues (docs/simulator.md).
+// Chosen in simulations in which messages took only a hop's latency. On a network twice as fast as
+// the plan says, an operation took 0.56 to 0.86 of the time that the plan predicts, and 0.75 to
+// 0.94 where messages wait in queues (docs/simulator.md).
 constexpr double kFaster = 17.0 / 16;
 constexpr double kSlower = 0.5;
 constexpr double kMostSpeed = 1 << 20;
