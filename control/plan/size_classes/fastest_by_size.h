@@ -2,8 +2,8 @@
 //
 // The time is tau x bytes, and the time to fill the pipeline (fill_seconds in load.h). Trees of few
 // levels and children fill it sooner, so they win for small operations. Packings of small tau win
-// for large ones. Between two sizes at which the time bends, the time of each
-// packing is a straight line, so the sizes at which two take the same time have a closed form.
+// for large ones. Between two sizes at which the time bends, the time of each packing is a straight
+// line, so the sizes at which two take the same time have a closed form.
 #pragma once
 
 #include <cstddef>

@@ -39,10 +39,10 @@ struct SizeReport {
 
 // Compares the best stars, the best few trees of two levels, a medium number of trees, and the best
 // trees of max_height levels, each as plan_packed() makes them. Few trees (at most 16) are for
-// operations that are too small for least_part bytes at many trees. Some trees (at most 48) fill
-// sooner; they are compared for up to kFewMachines. Every class of the result is divided. A packing
-// that is the fastest for no size has no class, so a network of full bisection has one class of
-// stars.
+// operations that are too small for least_part bytes at many trees. A medium number (at most 48)
+// fills sooner, and is compared for up to kFewMachines. Every class of the result is divided. A
+// packing that is the fastest for no size has no class, so a network of full bisection has one
+// class of stars.
 //
 // The result has passed validate(). Its certificate is that of the last class, and its lower bound
 // the best of those of the packings. The same arguments give the same plan. `report` may be null.

@@ -28,8 +28,8 @@ class Passages {
   // Returns the number of the way from one machine to another, kNone when there is no route. With
   // `sums` the machine at its end adds the bytes up.
   std::uint32_t way(plan::VertexId from, plan::VertexId to, bool sums);
-  // Returns the way from the same machine to the same machine that ends without sums. Its number is
-  // that of the flow from the one to the other.
+  // Returns the way with the same two ends, but without sums. All ways from one machine to another
+  // are one flow, as over one connection, and have this number in common.
   std::uint32_t flow(std::uint32_t way) const { return ways_[way].flow; }
   std::span<const std::uint32_t> of(std::uint32_t way) const {
     return std::span(passages_).subspan(ways_[way].first, ways_[way].count);
